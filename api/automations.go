@@ -138,7 +138,7 @@ type RunSettingsChange struct {
 	MaxCalls  *int64      `json:"max_calls,omitempty" minimum:"0" nullable:"false" doc:"Calls of actions that a run may make." kong:"placeholder='N',help='Calls of actions that a run may make; 0 for no limit.'"`
 	MaxRuns   *int        `json:"max_runs,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"Runs at the same time." kong:"placeholder='N',help='Runs at the same time; 0 for any number.'"`
 	EndsWhen  *event.Ends `json:"ends_when,omitempty" enum:"reported,idle" nullable:"false" doc:"What ends a run: its agent's report (default), or the end of the agent's turn." kong:"placeholder='END',help='What ends a run: reported (its agent reports the result) or idle (its agent has nothing more to do).'"`
-	Tell      *[]string   `json:"tell,omitempty" maxItems:"20" nullable:"false" doc:"IDs of the people who are named when a run needs somebody; empty: all owners and admins." kong:"placeholder='USER',help='ID of a person who is named when a run needs somebody; repeat for more.'"`
+	Tell      []string    `json:"tell,omitempty" maxItems:"20" nullable:"false" doc:"IDs of the people who are named when a run needs somebody; empty: all owners and admins." kong:"placeholder='USER',help='ID of a person who is named when a run needs somebody; repeat for more.'"`
 }
 
 // AutomationChange changes an automation.

@@ -101,14 +101,14 @@ type WorkspaceSettings struct {
 	Size         *action.Size `json:"size,omitempty" enum:"small,medium,large," nullable:"false" doc:"Size of its sandboxes." kong:"placeholder='SIZE',help='Size of its sandboxes: small, medium or large.'"`
 	IdleSeconds  *int         `json:"idle_seconds,omitempty" minimum:"0" maximum:"2592000" nullable:"false" doc:"Idle time after which a sandbox pauses; 0: the gateway's setting." kong:"name='idle',type='seconds',placeholder='D',help='Idle time after which a sandbox pauses, such as 30m.'"`
 	LifeSeconds  *int         `json:"life_seconds,omitempty" minimum:"0" maximum:"2592000" nullable:"false" doc:"Lifetime of a sandbox; 0: the gateway's setting." kong:"name='life',type='seconds',placeholder='D',help='Lifetime of a sandbox, such as 8h.'"`
-	SetupHosts   *[]string    `json:"setup_hosts,omitempty" maxItems:"200" nullable:"false" doc:"Hosts that a sandbox may connect to during setup, such as *.example.com; missing: the gateway's list." kong:"name='setup-host',placeholder='HOST',help='Host that a sandbox may connect to during setup; repeat for more (default: those of the gateway).'"`
-	WorkHosts    *[]string    `json:"work_hosts,omitempty" maxItems:"200" nullable:"false" doc:"Hosts that a sandbox may connect to during work; missing: the gateway's list." kong:"name='work-host',placeholder='HOST',help='Host that a sandbox may connect to during work; repeat for more (default: those of the gateway).'"`
+	SetupHosts   []string     `json:"setup_hosts,omitempty" maxItems:"200" nullable:"false" doc:"Hosts that a sandbox may connect to during setup, such as *.example.com; missing: the gateway's list." kong:"name='setup-host',placeholder='HOST',help='Host that a sandbox may connect to during setup; repeat for more (default: those of the gateway).'"`
+	WorkHosts    []string     `json:"work_hosts,omitempty" maxItems:"200" nullable:"false" doc:"Hosts that a sandbox may connect to during work; missing: the gateway's list." kong:"name='work-host',placeholder='HOST',help='Host that a sandbox may connect to during work; repeat for more (default: those of the gateway).'"`
 }
 
 // WorkspaceChange changes a workspace.
 type WorkspaceChange struct {
-	Name         *string   `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
-	Repositories *[]string `json:"repositories,omitempty" maxItems:"20" nullable:"false" doc:"Replaces all of them." kong:"name='repo',sep='none',env='-',placeholder='URL',help='Repository by URL or ID, with #BRANCH if it is not the default one; all of them, as they replace the previous ones.'"`
+	Name         *string  `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
+	Repositories []string `json:"repositories,omitempty" maxItems:"20" nullable:"false" doc:"Replaces all of them." kong:"name='repo',sep='none',env='-',placeholder='URL',help='Repository by URL or ID, with #BRANCH if it is not the default one; all of them, as they replace the previous ones.'"`
 	WorkspaceSettings
 }
 

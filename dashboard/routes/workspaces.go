@@ -74,7 +74,7 @@ func (s *handlers) changeWorkspace(ctx context.Context, p *dashboard.Principal, 
 		w.Name = strings.TrimSpace(*in.Body.Name)
 	}
 	if in.Body.Repositories != nil {
-		if w.Repositories, err = s.workspaceRepositories(ctx, p, *in.Body.Repositories); err != nil {
+		if w.Repositories, err = s.workspaceRepositories(ctx, p, in.Body.Repositories); err != nil {
 			return w, err
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +20,7 @@ type automationCommand struct {
 	Create  automationCreate                              `cmd:"" help:"Create an automation."`
 	List    request[api.None, api.List[event.Automation]] `cmd:"" help:"List automations."`
 	Show    automationShow                                `cmd:"" help:"Show an automation and its triggers."`
-	Update  automationUpdate                              `cmd:"" help:"Change the name, instructions or group of an automation."`
+	Update  automationUpdate                              `cmd:"" help:"Change an automation: its instructions, workspace or limits."`
 	Enable  automationEnable                              `cmd:"" help:"Let events start runs again."`
 	Disable automationDisable                             `cmd:"" help:"Stop events from starting runs; queued runs wait."`
 	Remove  automationRemove                              `cmd:"" help:"Remove an automation with its triggers and schedules."`
@@ -101,6 +103,9 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 	if a.Group != "" {
 		printLine(std.Out, "sessions are in group "+a.Group)
 	}
+	for _, line := range runSettings(&a.RunSettings) {
+		printLine(std.Out, line)
+	}
 	for line := range strings.Lines(a.Instructions) {
 		printLine(std.Out, "    "+strings.TrimRight(line, "\r\n"))
 	}
@@ -116,6 +121,31 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 	return nil
 }
 
+// runSettings describes what the runs of an automation work on, and their limits.
+func runSettings(r *event.RunSettings) (lines []string) {
+	for _, one := range []struct{ what, value string }{
+		{"workspace", r.Workspace}, {"branch", r.Branch}, {"model", r.Model}, {"provider of sandboxes", r.Provider}, {"time limit of a run", seconds(r.TimeLimit)},
+		{"tokens of a run", count(r.MaxTokens)}, {"calls of a run", count(r.MaxCalls)}, {"runs at the same time", count(int64(r.MaxRuns))},
+		{"a run ends when", string(r.EndsWhen)}, {"tells", strings.Join(r.Tell, ", ")},
+	} {
+		if one.value != "" {
+			lines = append(lines, one.what+": "+one.value)
+		}
+	}
+	if r.MaxCost > 0 {
+		lines = append(lines, "cost of a run: "+usd(r.MaxCost))
+	}
+	return lines
+}
+
+// count formats a limit; zero is none.
+func count(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 type automationUpdate struct {
 	automationRef
 	instructionFlags
@@ -126,8 +156,8 @@ func (c *automationUpdate) Run(ctx context.Context, std *command.Streams) (err e
 	if c.AutomationChange.Instructions, err = c.text(); err != nil {
 		return err
 	}
-	if c.AutomationChange == (api.AutomationChange{}) {
-		return command.UsageErrorf("nothing to change: pass --rename NAME, --instructions TEXT, --instructions-file FILE or --group GROUP")
+	if reflect.ValueOf(c.AutomationChange).IsZero() {
+		return command.UsageErrorf("nothing to change: pass --rename NAME, --instructions TEXT, --workspace NAME or another flag; see --help")
 	}
 	return c.change(ctx, std, c.AutomationChange, "is changed")
 }
