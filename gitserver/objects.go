@@ -56,7 +56,7 @@ func (r *Remote) DefaultBranch(ctx context.Context) (string, error) {
 	}
 	body := newIdleReader(resp.Body)
 	defer body.Close() //nolint:errcheck // given up after the first refs
-	for range 3 { // the name of the service, a flush, and the first ref with the capabilities
+	for range 3 {      // the name of the service, a flush, and the first ref with the capabilities
 		_, line, err := readPacket(body, maxPacket)
 		if err != nil {
 			return "", fmt.Errorf("reading the refs of the forge: %w", err)
