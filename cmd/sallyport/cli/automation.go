@@ -124,9 +124,16 @@ func (c *automationShow) Run(ctx context.Context, std *command.Streams) error {
 // runSettings describes what the runs of an automation work on, and their limits.
 func runSettings(r *event.RunSettings) (lines []string) {
 	for _, one := range []struct{ what, value string }{
-		{"workspace", r.Workspace}, {"branch", r.Branch}, {"model", r.Model}, {"provider of sandboxes", r.Provider}, {"time limit of a run", seconds(r.TimeLimit)},
-		{"tokens of a run", count(r.MaxTokens)}, {"calls of a run", count(r.MaxCalls)}, {"runs at the same time", count(int64(r.MaxRuns))},
-		{"a run ends when", string(r.EndsWhen)}, {"tells", strings.Join(r.Tell, ", ")},
+		{"workspace", r.Workspace},
+		{"branch", r.Branch},
+		{"model", r.Model},
+		{"provider of sandboxes", r.Provider},
+		{"time limit of a run", seconds(r.TimeLimit)},
+		{"tokens of a run", count(r.MaxTokens)},
+		{"calls of a run", count(r.MaxCalls)},
+		{"runs at the same time", count(int64(r.MaxRuns))},
+		{"a run ends when", string(r.EndsWhen)},
+		{"tells", strings.Join(r.Tell, ", ")},
 	} {
 		if one.value != "" {
 			lines = append(lines, one.what+": "+one.value)
