@@ -33,6 +33,9 @@
 // "bench git" clones through the gateway and from the forge, and measures the time to
 // the first byte of a fetch and the memory of open streams.
 //
+// "bench models" streams answers of models through the gateway and from the provider,
+// and measures the time to the first byte and the memory of open streams.
+//
 // "bench webhooks" sends signed deliveries at a steady rate, whatever becomes of
 // those before, to one gateway on SQLite and one on PostgreSQL, which work them
 // off meanwhile. The clock runs from when a delivery was due, so that one that

@@ -53,24 +53,33 @@ func git(ctx context.Context, args []string, out io.Writer) error {
 	if err := g.api(ctx, "PUT", "/api/v1/secrets/git-forge", map[string]any{"value": "token", "host": forge.host}, nil); err != nil {
 		return err
 	}
-	tokens := make([]string, max(1, *streams/10))
-	for i := range tokens {
-		var session struct {
-			Token string `json:"token"`
-		}
-		if err := g.api(ctx, "POST", "/api/v1/sessions", map[string]any{}, &session); err != nil {
-			return err
-		}
-		tokens[i] = session.Token
+	tokens, err := g.tokens(ctx, max(1, *streams/10))
+	if err != nil {
+		return err
 	}
 	direct, through := "http://"+forge.host, g.URL+"/git/"+forge.host
-	if err := firstBytes(ctx, out, direct, through, tokens[0]); err != nil {
+	if err := firstBytes(ctx, out, "a fetch", openFetch, direct+"/a/small.git", through+"/a/small.git", tokens[0]); err != nil {
 		return err
 	}
 	if err := clones(ctx, out, dir, direct, through, tokens[0], *rounds, *megabytes); err != nil {
 		return err
 	}
-	return memoryOfStreams(ctx, out, g, through, tokens, *streams)
+	return memoryOfStreams(ctx, out, g, openFetch, through+"/a/slow.git", tokens, *streams)
+}
+
+// tokens returns the tokens of new sessions.
+func (g *gateway) tokens(ctx context.Context, n int) ([]string, error) {
+	tokens := make([]string, n)
+	for i := range tokens {
+		var session struct {
+			Token string `json:"token"`
+		}
+		if err := g.api(ctx, "POST", "/api/v1/sessions", map[string]any{}, &session); err != nil {
+			return nil, err
+		}
+		tokens[i] = session.Token
+	}
+	return tokens, nil
 }
 
 // forge is a Git server: a repository, and one that sends a little and then waits.
@@ -134,6 +143,9 @@ func startForge(ctx context.Context, dir string, megabytes int) (*forge, error) 
 	return f, nil
 }
 
+// opener sends a request and returns the answer after its first byte.
+type opener func(ctx context.Context, c *http.Client, url, token string) (io.ReadCloser, error)
+
 // openFetch sends a fetch and returns the answer after its first byte.
 func openFetch(ctx context.Context, c *http.Client, url, token string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/git-upload-pack", strings.NewReader(fetchRequest))
@@ -142,23 +154,30 @@ func openFetch(ctx context.Context, c *http.Client, url, token string) (io.ReadC
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Git-Protocol", "version=2")
+	return firstByte(c, r)
+}
+
+// firstByte sends a request and reads the first byte of the answer.
+func firstByte(c *http.Client, r *http.Request) (io.ReadCloser, error) {
 	resp, err := c.Do(r)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil || resp.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("%s: %s", url, resp.Status), err, resp.Body.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %s", r.URL, resp.Status), err, resp.Body.Close())
 	}
 	return resp.Body, nil
 }
 
-func firstBytes(ctx context.Context, out io.Writer, direct, through, token string) error {
-	const fetches = 300
+// firstBytes compares the same requests, sent alternately to the service and through the
+// gateway.
+func firstBytes(ctx context.Context, out io.Writer, what string, open opener, direct, through, token string) error {
+	const requests = 300
 	took := [2][]time.Duration{}
-	for range fetches {
+	for range requests {
 		for i, url := range []string{direct, through} {
 			began := time.Now()
-			body, err := openFetch(ctx, http.DefaultClient, url+"/a/small.git", token)
+			body, err := open(ctx, http.DefaultClient, url, token)
 			if err != nil {
 				return err
 			}
@@ -171,7 +190,7 @@ func firstBytes(ctx context.Context, out io.Writer, direct, through, token strin
 		slices.Sort(took[i])
 	}
 	at := func(of []time.Duration, part float64) time.Duration { return of[int(part*float64(len(of)-1))] }
-	fmt.Fprintf(out, "first byte of a fetch: direct p50 %v p99 %v, gateway p50 %v p99 %v, added p50 %v\n",
+	fmt.Fprintf(out, "first byte of %s: direct p50 %v p99 %v, gateway p50 %v p99 %v, added p50 %v\n", what,
 		at(took[0], .5), at(took[0], .99), at(took[1], .5), at(took[1], .99), at(took[1], .5)-at(took[0], .5))
 	return nil
 }
@@ -200,14 +219,14 @@ func clones(ctx context.Context, out io.Writer, dir, direct, through, token stri
 	return nil
 }
 
-func memoryOfStreams(ctx context.Context, out io.Writer, g *gateway, through string, tokens []string, streams int) error {
+func memoryOfStreams(ctx context.Context, out io.Writer, g *gateway, open opener, url string, tokens []string, streams int) error {
 	before, err := g.memory(ctx)
 	if err != nil {
 		return err
 	}
 	client := &http.Client{Transport: &http.Transport{}}
 	for i := range streams {
-		body, err := openFetch(ctx, client, through+"/a/slow.git", tokens[i%len(tokens)])
+		body, err := open(ctx, client, url, tokens[i%len(tokens)])
 		if err != nil {
 			return err
 		}

@@ -45,6 +45,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "git" {
 		return git(ctx, args[1:], out)
 	}
+	if len(args) > 0 && args[0] == "models" {
+		return models(ctx, args[1:], out)
+	}
 	if len(args) > 0 && args[0] == "webhooks" {
 		return webhooks(ctx, args[1:], out)
 	}

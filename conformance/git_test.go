@@ -193,8 +193,8 @@ func TestGitExecutorKilled(t *testing.T) {
 			lost := c.push()
 			select {
 			case <-f.begun:
-			case <-lost.done:
-				t.Fatalf("the push ended:\n%s", &lost.printed)
+			case err := <-lost.done:
+				t.Fatalf("the push ended with %v:\n%s", err, &lost.printed)
 			}
 			g.addr = strings.TrimPrefix(g.URL, "http://")
 			g.kill()
