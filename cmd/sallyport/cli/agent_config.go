@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,16 +50,20 @@ func (c *configCommand) Run(ctx context.Context, std *command.Streams) error {
 // configFlags are the flags of commands that configure a client.
 type configFlags struct {
 	agentFlags
-	Session      string  `env:"-" placeholder:"ID" help:"Session of the agent (default: the session of SALLYPORT_TOKEN)."`
-	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" xor:"file" help:"Merge into this file, or into the client's file in this project; comments and other settings stay, and the old file is kept as FILE.before-sallyport (default: print)."`
-	User         bool    `env:"-" xor:"file" help:"Merge into the client's file for all projects, in your home folder."`
-	Model        string  `env:"-" placeholder:"MODEL" help:"Model, by any of its names; OpenCode only (default: the session's, if none is configured)."`
-	Models       bool    `env:"-" help:"Have the client reach its models through the gateway, too, with the session token in the place of an API key: OpenCode, Claude Code, Codex and Gemini CLI."`
-	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"OpenCode permissions to add: gateway (no prompts for gateway tools), sandbox (no prompts at all) or none (default: sandbox for unattended sessions, else gateway)."`
-	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt; empty for none (default: .sallyport/actions-guide.md)."`
+	Session      string   `env:"-" placeholder:"ID" help:"Session of the agent (default: the session of SALLYPORT_TOKEN)."`
+	Write        string   `env:"-" type:"path" placeholder:"FILE|DIR" xor:"file" help:"Merge into this file, or into the client's file in this project; comments and other settings stay, and the old file is kept as FILE.before-sallyport (default: print)."`
+	User         bool     `env:"-" xor:"file" help:"Merge into the client's file for all projects, in your home folder."`
+	Model        string   `env:"-" placeholder:"MODEL" help:"Model, by any of its names; OpenCode only (default: the session's, if none is configured)."`
+	Models       bool     `env:"-" help:"Have the client reach its models through the gateway, too, with the session token in the place of an API key: OpenCode, Claude Code, Codex and Gemini CLI."`
+	Git          []string `env:"-" placeholder:"HOST" help:"Have git reach this host through the gateway, with the token of SALLYPORT_TOKEN; repeatable. Written to the configuration of the repository at --write, or with --user to yours."`
+	Permissions  string   `env:"-" enum:"gateway,sandbox,none," default:"" help:"OpenCode permissions to add: gateway (no prompts for gateway tools), sandbox (no prompts at all) or none (default: sandbox for unattended sessions, else gateway)."`
+	Instructions *string  `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt; empty for none (default: .sallyport/actions-guide.md)."`
 }
 
 func (c *configFlags) run(ctx context.Context, std *command.Streams, client agent.Client) error {
+	if i := slices.IndexFunc(c.Git, func(host string) bool { return strings.ContainsAny(host, "/ \t\n=") }); i >= 0 {
+		return command.UsageErrorf("--git %q is not a host; pass one such as github.com", c.Git[i])
+	}
 	me, token, err := c.identifySession(ctx, std)
 	if err != nil {
 		return err
@@ -92,6 +97,9 @@ func (c *configFlags) run(ctx context.Context, std *command.Streams, client agen
 		return err
 	}
 	printLine(std.Out, path+" configures "+string(client)+" for session "+me.Session)
+	if err := c.writeGit(ctx, std, gatewayURL(setup.MCPURL)); err != nil {
+		return err
+	}
 	c.printNextSteps(std.Err, &config, &setup, "")
 	return nil
 }
@@ -271,8 +279,10 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 	}
 	if config.Client != agent.VSCode {
 		printLine(w, "  export SALLYPORT_URL="+shell.Quote(gatewayURL(setup.MCPURL))+"   # for sallyport commands")
-		for _, line := range gitLines() {
-			printLine(w, "  "+line)
+		if file != "" || len(c.Git) == 0 {
+			for _, line := range gitLines(c.Git) {
+				printLine(w, "  "+line)
+			}
 		}
 	}
 	switch config.Client {
@@ -306,12 +316,47 @@ func (c *configFlags) printNextSteps(w io.Writer, config *agent.Config, setup *a
 	}
 }
 
-// gitLines are the commands that make Git use the gateway.
-func gitLines() []string {
-	return []string{
-		`git config --global url.$SALLYPORT_URL/git/github.com/.insteadOf https://github.com/   # git through the gateway, if it has a credential for the host`,
-		`git config --global http.$SALLYPORT_URL/.extraHeader "Authorization: Bearer $` + agent.TokenVariable + `"`,
+// gitLines are the commands that make Git use the gateway for the hosts.
+func gitLines(hosts []string) (lines []string) {
+	if len(hosts) == 0 {
+		hosts = []string{"github.com"}
 	}
+	for _, host := range hosts {
+		lines = append(lines, `git config --global url.$SALLYPORT_URL/git/`+host+`/.insteadOf https://`+host+`/   # git through the gateway, if it has a credential for the host`)
+	}
+	return append(lines, `git config --global http.$SALLYPORT_URL/.extraHeader "Authorization: Bearer $`+agent.TokenVariable+`"`)
+}
+
+// gitHelper is a credential helper that reads the token from the environment, so that no
+// file contains it.
+const gitHelper = `!f() { test "$1" != get || printf 'username=session\npassword=%s\n' "$` + agent.TokenVariable + `"; }; f`
+
+// writeGit writes the settings of --git.
+func (c *configFlags) writeGit(ctx context.Context, std *command.Streams, gateway string) error {
+	if len(c.Git) == 0 {
+		return nil
+	}
+	scope, place := []string{"config", "--global"}, "your configuration of git"
+	if !c.User {
+		dir := c.Write
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			dir = filepath.Dir(dir)
+		}
+		scope, place = []string{"-C", dir, "config", "--local"}, "the repository at "+dir
+	}
+	helper := "credential." + gateway + ".helper"
+	settings := [][]string{{"--replace-all", helper, ""}, {"--add", helper, gitHelper}} // the empty one stops helpers that would store the token
+	for _, host := range c.Git {
+		settings = append(settings, []string{"--replace-all", "url." + gateway + "/git/" + host + "/.insteadOf", "https://" + host + "/"})
+	}
+	for _, setting := range settings {
+		said, err := exec.CommandContext(ctx, "git", append(slices.Clone(scope), setting...)...).CombinedOutput() //nolint:gosec // the user's own configuration
+		if err != nil {
+			return fmt.Errorf("git cannot write to %s: %w: %s; leave out --git, or pass --user or a folder of a repository to --write", place, err, strings.TrimSpace(string(said)))
+		}
+	}
+	printLine(std.Out, place+" leads git to the gateway for "+strings.Join(c.Git, ", "))
+	return nil
 }
 
 // printExports prints the variables that the client needs besides the token.
