@@ -107,6 +107,7 @@ type DueNotification struct {
 	GrantSource string        // name of the source of Grant
 	Session     Session       // of a run, only the ID if it was deleted
 	Automation  string        // the name; empty: the session has none
+	For         []string      // names of the people whom the automation names; empty: owners and admins
 }
 
 // EndedRun is the run of a notification.

@@ -307,6 +307,7 @@ func TestRunsThatNeedAttentionAreInTheInbox(t *testing.T) {
 		h.exec("UPDATE runs SET status = 'failed', code = 'tests_failed', message = 'The tests are red.', completed_at = ?, attention_id = ? WHERE id = ?", h.clock.now(), "attention of "+id, id)
 	}
 	h.run("r3")
+	h.exec(`UPDATE automations SET tell = '["u-cyd","u-gone","u-ben"]' WHERE id = 'nightly'`)
 	call := h.pending("s1")
 	if got := h.want(200, h.member, "GET", runsPath+"?attention=true", "").list(t); len(got) != 2 || got[0]["needs_attention"] != true {
 		t.Errorf("runs that need attention: %v", got)
@@ -319,6 +320,9 @@ func TestRunsThatNeedAttentionAreInTheInbox(t *testing.T) {
 		if got := [2]bool{strings.Contains(body, "inv-"+call), strings.Contains(body, `id="run-r1"`) && strings.Contains(body, "The tests are red.")}; got != want {
 			t.Errorf("%s shows the call and the run: %v, want %v", path, got, want)
 		}
+	}
+	if body := b.get("/").body; !strings.Contains(body, "for <b>cyd, ben</b>") {
+		t.Errorf("the card does not name whom the automation names:\n%s", body)
 	}
 	if r := b.get("/?kind=mail"); r.StatusCode != 400 {
 		t.Errorf("an unknown kind: %d", r.StatusCode)

@@ -71,13 +71,16 @@ func sessionOf(w *action.DueNotification) Session {
 	}
 }
 
-// audience names who may act on what a notification is about; empty: nobody has to
-// any more.
+// audience names whom a notification is for: those whom the automation names, or who
+// may act; empty: nobody has to any more.
 func audience(w *action.DueNotification) string {
-	if w.Event == action.NotifySettled {
+	switch {
+	case w.Event == action.NotifySettled:
 		return ""
+	case len(w.For) == 0:
+		return "owners and admins"
 	}
-	return "owners and admins"
+	return plain(strings.Join(w.For, ", "), maxText)
 }
 
 func secondsTo(at, now time.Time) int { return int(max(at.Sub(now), 0) / time.Second) }

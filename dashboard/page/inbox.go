@@ -329,13 +329,43 @@ type requestCard struct {
 type requestList struct {
 	Cards   []requestCard
 	Env     []envCard // for environment variables
-	Runs    api.List[api.RunView]
+	Runs    []runCard
+	More    bool // more runs need attention
 	Total   int
 	Decides bool
 }
 
+// runCard is a run that needs attention.
+type runCard struct {
+	api.RunView
+	For     string // names of the people whom its automation names; empty: owners and admins
+	Decides bool
+}
+
+// runCards returns the runs that need attention, and whether there are more.
+func (p *pageRequest) runCards() (cards []runCard, more bool) {
+	runs := load2(p, p.ListRuns, p.me, &api.RunQuery{Attention: true, Paging: api.Paging{Limit: inboxSize}})
+	if len(runs.Items) == 0 {
+		return nil, false
+	}
+	people, names := map[string]string{}, p.loadNames()
+	for _, a := range p.loadAutomations() {
+		var known []string
+		for _, id := range a.Tell {
+			if name := names[id]; name != "" {
+				known = append(known, name)
+			}
+		}
+		people[a.ID] = strings.Join(known, ", ")
+	}
+	for _, r := range runs.Items {
+		cards = append(cards, runCard{r, people[r.Automation], p.decides()})
+	}
+	return cards, runs.NextCursor != ""
+}
+
 // Empty reports whether the list shows nothing.
-func (l requestList) Empty() bool { return len(l.Cards)+len(l.Env)+len(l.Runs.Items) == 0 }
+func (l requestList) Empty() bool { return len(l.Cards)+len(l.Env)+len(l.Runs) == 0 }
 
 // inboxRequests renders only the requests, for the script.
 func (p *pageRequest) inboxRequests() error {
@@ -348,7 +378,7 @@ func (p *pageRequest) requests() requestList {
 		list.Env = p.envCards(load(p, p.Sessions.ListEnvRequests, action.EnvFilter{Organization: p.org, Status: action.EnvPending, Limit: inboxSize}).Items)
 	}
 	if kind.shows("runs") {
-		list.Runs = load2(p, p.ListRuns, p.me, &api.RunQuery{Attention: true, Paging: api.Paging{Limit: inboxSize}})
+		list.Runs, list.More = p.runCards()
 	}
 	if !kind.shows("grants") {
 		return list

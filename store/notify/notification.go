@@ -184,8 +184,34 @@ func (st *Store) loadWork(ctx context.Context, r *notificationRow) (*action.DueN
 			return nil, err
 		}
 		w.Automation = a.Name
+		if w.For, err = st.userNames(ctx, r.Organization, a.Tell); err != nil {
+			return nil, err
+		}
 	}
 	return w, nil
+}
+
+// userNames returns the names of those of the users that exist, in their order.
+func (st *Store) userNames(ctx context.Context, organization string, ids []string) (names []string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var users []struct {
+		ID   string `bun:"id"`
+		Name string `bun:"name"`
+	}
+	q := st.db.Read.NewSelect().Table("users").Column("id", "name").Where("organization_id = ?", organization).Where("id IN (?)", bun.List(ids))
+	if err := q.Scan(ctx, &users); err != nil {
+		return nil, fmt.Errorf("reading the names of people: %w", err)
+	}
+	for _, id := range ids {
+		for _, u := range users {
+			if u.ID == id {
+				names = append(names, u.Name)
+			}
+		}
+	}
+	return names, nil
 }
 
 // loadCall reads the call of a notification into w. It reports whether the call exists

@@ -137,7 +137,12 @@ func TestSlackByAnIntegration(t *testing.T) {
 // failed is a run that failed, with texts of others.
 func (h *house) failed() event.Run {
 	h.Helper()
-	a, err := h.db.CreateAutomation(h.Context(), event.Automation{Organization: h.org, Name: "triage", Enabled: true, CreatedBy: "ada"})
+	for _, name := range []string{"Anna", "Bert"} {
+		h.ok(h.db.CreateUser(h.Context(), action.User{ID: "u-" + name, Organization: h.org, Name: name, Role: action.RoleAdmin}, "ada"))
+	}
+	a, err := h.db.CreateAutomation(h.Context(), event.Automation{
+		Organization: h.org, Name: "triage", Enabled: true, RunSettings: event.RunSettings{Tell: []string{"u-Bert", "u-Anna"}}, CreatedBy: "ada",
+	})
 	h.ok(err)
 	now := h.db.Now()
 	due := now.Add(-time.Minute)
@@ -204,8 +209,8 @@ func TestRunsAndGrantsByBothChannels(t *testing.T) {
 			}
 		}
 		reached("the run is told of",
-			[]string{`"type":"run.needs_attention"`, `"run_id":"` + run.ID, `"automation":"triage"`, `"code":"no_space"`, `"why":"Look at`, `"for":"owners and admins"`, "https://gate.example.com/runs/" + run.ID},
-			[]string{"chat.postMessage", "of “triage” failed", "Code: no_space", "For: owners and admins", "https://gate.example.com/runs/" + run.ID})
+			[]string{`"type":"run.needs_attention"`, `"run_id":"` + run.ID, `"automation":"triage"`, `"code":"no_space"`, `"why":"Look at`, `"for":"Bert, Anna"`, "https://gate.example.com/runs/" + run.ID},
+			[]string{"chat.postMessage", "of “triage” failed", "Code: no_space", "For: Bert, Anna", "https://gate.example.com/runs/" + run.ID})
 		reached("the grant is told of",
 			[]string{`"type":"grant_request.held"`, `"grant_request_id":"` + grant.ID, `"action":"create_issue"`, `"max_calls":5`, `"pinned_params":["/team"]`, `"for":"owners and admins"`},
 			[]string{"chat.postMessage", "requested a grant for linear › create_issue", "up to 5 calls", "Fixed params: /team", "kind=grants#request-" + grant.ID})

@@ -285,7 +285,12 @@
     const known = new Set(requests().map((r) => r.dataset.request));
     keepInPlace(() => $("#requests").replaceWith(...fresh.children));
     const news = requests().filter((r) => !known.has(r.dataset.request));
-    if (news.length) { pauseInput(); $("#news").textContent = `${news[0].dataset.asks || "Grant requested"}: ${news[0].dataset.what}`; }
+    if (news.length) {
+      const text = `${news[0].dataset.asks || "Grant requested"}: ${news[0].dataset.what}`;
+      pauseInput();
+      $("#news").textContent = text;
+      showNotification(text, "", "");
+    }
     tick();
     count();
   }
