@@ -221,6 +221,7 @@ func lookForCanaries(t *testing.T, p *premises, rows func(places map[string][]by
 	connected := p.connectAll(birds, canaries)
 	p.callAll(birds, connected)
 	p.askEverything(connected)
+	agentSaw := p.useGitAndModels(canaries)
 
 	for i, bird := range birds.all() { // all that was ever sent is one
 		for _, a := range bird.requests("") {
@@ -242,7 +243,7 @@ func lookForCanaries(t *testing.T, p *premises, rows func(places map[string][]by
 	if len(names) < 20 {
 		t.Fatalf("the story did not happen: there are %d canaries", len(names))
 	}
-	places := map[string][]byte{}
+	places := map[string][]byte{"what git and models answered": agentSaw}
 	rows(places)
 	p.stop()
 	places["the log"], places["what was answered"], places["the live events"] = []byte(p.log.String()), []byte(p.said.String()), []byte(heard.String())
@@ -264,6 +265,69 @@ func lookForCanaries(t *testing.T, p *premises, rows func(places map[string][]by
 	if !strings.Contains(heard.String(), "invocation") {
 		t.Error("there were no live events")
 	}
+}
+
+// useGitAndModels fetches, pushes and sends requests to a model, with credentials that
+// are accepted and with ones that are refused and repeated. It returns what the agent saw.
+func (p *premises) useGitAndModels(canaries map[string]string) []byte {
+	p.t.Helper()
+	var saw bytes.Buffer
+	f := newGitForge(p.t)
+	f.create("octocat/hello")
+	model := newService(p.t, func(w http.ResponseWriter, r *asked) {
+		if key := r.Header.Get("Authorization"); key != "Bearer "+modelKey {
+			reply(w, 401, `{"error":{"message":"Incorrect API key: `+key+`"}}`)
+			return
+		}
+		reply(w, 200, `{"model":"m","usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	})
+	session := p.newSession(map[string]any{})
+	ask := func() {
+		p.t.Helper()
+		r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.URL+"/llm/parrot/v1/chat/completions", strings.NewReader(`{"model":"m"}`))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+session.Token)
+		resp, err := p.http.Do(r)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := resp.Write(&saw); err != nil {
+			p.t.Error(err)
+		}
+	}
+	secret := func(key, value, at string) {
+		canaries[key+" "+value] = value
+		canaries[key+" as a password "+value] = base64.StdEncoding.EncodeToString([]byte("x-access-token:" + value))
+		p.must("PUT", "/secrets/"+key, map[string]any{"value": value, "host": strings.TrimPrefix(at, "http://")}, nil)
+	}
+	p.mode("git:push", action.ModeAllow)
+	secret("git-forge", forgeToken, f.URL)
+	secret("parrot", modelKey, model.URL)
+	p.must("PUT", "/models/providers/parrot", map[string]any{"url": model.URL, "secret": "parrot"}, nil)
+	agent := p.cloneOf(f, session)
+	agent.commit("a.txt", "a\n", "A")
+	saw.WriteString(agent.must("push", "-v", "origin", "HEAD:main"))
+	ask()
+	secret("git-forge", "ghp_c4n4ryThatIsRefused0123456789abcdefg", f.URL)
+	secret("parrot", "sk-canary-that-is-refused-0123456789", model.URL)
+	agent.commit("a.txt", "b\n", "B")
+	for _, args := range [][]string{{"fetch", "-v"}, {"push", "-v", "origin", "HEAD:main"}} {
+		out, err := agent.run(args...)
+		if err == nil {
+			p.t.Errorf("git %v succeeded with a credential that is refused", args)
+		}
+		saw.WriteString(out)
+	}
+	ask()
+	for _, want := range []string{"200 OK", "refused the gateway's API key", "does not permit this"} {
+		if !strings.Contains(saw.String(), want) {
+			p.t.Errorf("no agent saw %q; nothing was proved:\n%s", want, &saw)
+		}
+	}
+	return saw.Bytes()
 }
 
 // disguises are the forms in which a credential can be found.
