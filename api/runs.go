@@ -156,12 +156,13 @@ type ClaimRequest struct {
 
 // ClaimedRun is a claimed run with everything its worker needs.
 type ClaimedRun struct {
-	Run        event.Run     `json:"run"`
-	Automation RunAutomation `json:"automation"`
-	Event      InboundEvent  `json:"event" doc:"With its full context, unredacted; untrusted."`
-	Session    RunSession    `json:"session"`
-	ClaimID    string        `json:"claim_id" doc:"Required to renew and finish the run."`
-	LeaseUntil *time.Time    `json:"lease_until,omitempty" doc:"Renew before this time."`
+	Run        event.Run        `json:"run"`
+	Automation RunAutomation    `json:"automation"`
+	Event      InboundEvent     `json:"event" doc:"With its full context, unredacted; untrusted."`
+	Session    RunSession       `json:"session"`
+	Workspace  SessionWorkspace `json:"workspace" doc:"What the run works on."`
+	ClaimID    string           `json:"claim_id" doc:"Required to renew and finish the run."`
+	LeaseUntil *time.Time       `json:"lease_until,omitempty" doc:"Renew before this time."`
 }
 
 // RunAutomation has the instructions of a run.
@@ -169,6 +170,7 @@ type RunAutomation struct {
 	ID           string `json:"id"`
 	Name         string `json:"name" example:"nightly-triage"`
 	Instructions string `json:"instructions"`
+	event.RunSettings
 }
 
 // RunSession is the session of a run. Its token is revoked when the run ends.

@@ -107,10 +107,17 @@ func (s *handlers) claimRun(ctx context.Context, p *dashboard.Principal, w api.C
 	s.runChanged(&work.Run)
 	s.Log.InfoContext(ctx, "run claimed", "run", work.Run.ID, "session", work.Run.Session, "by", c.By)
 	out := api.ClaimedRun{
-		Run: work.Run, Automation: api.RunAutomation{ID: work.Automation.ID, Name: work.Automation.Name, Instructions: work.Automation.Instructions},
+		Run: work.Run, Automation: api.RunAutomation{ID: work.Automation.ID, Name: work.Automation.Name, Instructions: work.Automation.Instructions, RunSettings: work.Automation.RunSettings},
 		Event:   api.InboundEvent{Record: work.Record, Status: work.Record.Status(), AutomationName: work.Automation.Name},
 		Session: api.RunSession{ID: work.Run.Session, Token: s.Tokens.Mint(work.Run.Session), MCPURL: s.MCPURL, ExpiresAt: work.ExpiresAt},
 		ClaimID: work.Run.Claim, LeaseUntil: work.Run.LeaseUntil,
+	}
+	session, err := s.Session(ctx, p.Organization, work.Run.Session)
+	if err != nil {
+		return nil, err
+	}
+	if out.Workspace, err = s.workspaceOf(ctx, &session); err != nil {
+		return nil, err
 	}
 	if work.Sealed != nil {
 		out.Event.Context, err = s.OpenContext(p.Organization, work.Record.ID, work.Sealed)

@@ -116,11 +116,15 @@ func (s *handlers) workspaceRepositories(ctx context.Context, p *dashboard.Princ
 }
 
 // sessionWorkspace returns everything that the session's sandbox is built from.
-func (s *handlers) sessionWorkspace(ctx context.Context, p *dashboard.Principal, in *api.InSession) (out api.SessionWorkspace, err error) {
+func (s *handlers) sessionWorkspace(ctx context.Context, p *dashboard.Principal, in *api.InSession) (api.SessionWorkspace, error) {
 	session, err := s.sessionOf(ctx, p, in.Session)
 	if err != nil {
-		return out, err
+		return api.SessionWorkspace{}, err
 	}
+	return s.workspaceOf(ctx, &session)
+}
+
+func (s *handlers) workspaceOf(ctx context.Context, session *action.Session) (out api.SessionWorkspace, err error) {
 	w := action.Workspace{}
 	if session.Workspace != "" {
 		if w, err = s.Workspaces.Workspace(ctx, session.Organization, session.Workspace); err != nil {

@@ -235,6 +235,7 @@ type automationPayload struct {
 	ID           string `json:"id"`
 	Name         string `json:"name"`
 	Instructions string `json:"instructions"`
+	event.RunSettings
 }
 
 type eventPayload struct {
@@ -255,7 +256,7 @@ type sessionPayload struct {
 func (d *Dispatcher) payload(one event.Dispatch, token string) ([]byte, error) {
 	w := &one.Work
 	o := runPayload{
-		Run: w.Run, Automation: automationPayload{w.Automation.ID, w.Automation.Name, w.Automation.Instructions},
+		Run: w.Run, Automation: automationPayload{w.Automation.ID, w.Automation.Name, w.Automation.Instructions, w.Automation.RunSettings},
 		Event:   eventPayload{Record: w.Record, Status: w.Record.Status()},
 		Session: sessionPayload{w.Run.Session, token, d.MCPURL, w.ExpiresAt},
 		ClaimID: w.Run.Claim, APIURL: d.APIURL,

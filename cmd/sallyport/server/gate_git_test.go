@@ -49,17 +49,21 @@ func newGitForge(t *testing.T) *gitForge {
 	backend := filepath.Join(strings.TrimSpace(string(out)), "git-http-backend")
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()
-		api := r.URL.Path == "/user" || strings.HasPrefix(r.URL.Path, "/repos/") // GitHub's
+		api := r.URL.Path == "/user" || r.URL.Path == "/user/repos" || strings.HasPrefix(r.URL.Path, "/repos/") // GitHub's
 		if api {
 			password = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		}
-		if password != forgeToken {
+		if password != forgeToken && !strings.HasPrefix(r.URL.Path, "/public/") {
 			w.Header().Set("Www-Authenticate", "Basic")
 			http.Error(w, "bad credentials "+r.Header.Get("Authorization"), http.StatusUnauthorized)
 			return
 		}
 		if r.URL.Path == "/user" {
 			reply(w, 200, `{"id":583231,"login":"octocat"}`)
+			return
+		}
+		if r.URL.Path == "/user/repos" {
+			reply(w, 200, `[{"full_name":"octocat/hello","private":true,"default_branch":"main"},{"full_name":"octocat/gone","private":false,"default_branch":"trunk"}]`)
 			return
 		}
 		if branch, ok := strings.CutPrefix(r.URL.Path, "/repos/octocat/hello/branches/"); ok {
