@@ -54,7 +54,7 @@ var (
 	SyncRepositories = Route[Body[RepositorySync], SyncedRepositories]{Operation{
 		Method: "POST", Path: "/api/v1/repositories/sync", Who: Decider, Tag: "workspaces", Status: 200, Errors: []int{404, 409},
 		Summary: "Add the repositories of an integration",
-		Doc:     "Adds those that the integration can read. The gateway does this when an integration is connected, too.",
+		Doc:     "Adds those that the integration can read. The gateway does this when an integration is connected, too, in the background.",
 	}}
 	GetRepository = Route[ByID, action.Repository]{Operation{
 		Method: "GET", Path: "/api/v1/repositories/{id}", Who: Member, Tag: "workspaces",

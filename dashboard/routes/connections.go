@@ -73,6 +73,7 @@ func (s *handlers) finishConnection(ctx context.Context, p *dashboard.Principal,
 		return api.Finished{}, err
 	}
 	s.integrationChanged(ctx, p, "integration connected", &in)
+	s.listRepositories(ctx, p, in)
 	v := s.ViewIntegration(in)
 	return api.Finished{Of: "integration", Integration: &v}, nil
 }

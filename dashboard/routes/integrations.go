@@ -124,6 +124,7 @@ func (s *handlers) connectIntegration(ctx context.Context, p *dashboard.Principa
 		return nil, err
 	}
 	s.integrationChanged(ctx, p, "integration connected", &in)
+	s.listRepositories(ctx, p, in)
 	out := &dashboard.StatusResponse[api.IntegrationView]{Status: http.StatusCreated, Body: s.ViewIntegration(in)}
 	if slices.ContainsFunc(before, func(o action.Integration) bool { return o.ID == in.ID }) {
 		out.Status = http.StatusOK

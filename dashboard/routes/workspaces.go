@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -215,15 +216,7 @@ func (s *handlers) repositoryRoutes() {
 		if err != nil {
 			return out, view.AtField(err, "/integration")
 		}
-		found, err := s.Repositories.RepositoriesOf(ctx, *integration)
-		if err != nil {
-			return out, err
-		}
-		out.Readable = len(found)
-		if out.Added, err = s.Workspaces.SyncRepositories(ctx, p.Organization, integration.ID, found, p.By()); err == nil {
-			s.Log.InfoContext(ctx, "repositories listed", "integration", integration.ID, "readable", out.Readable, "added", out.Added, "by", p.By())
-		}
-		return out, err
+		return s.syncRepositories(ctx, p, *integration)
 	})
 	dashboard.Handle(s.Server, api.GetRepository, func(ctx context.Context, p *dashboard.Principal, in *api.ByID) (action.Repository, error) {
 		return s.Workspaces.Repository(ctx, p.Organization, in.ID)
@@ -242,6 +235,37 @@ func (s *handlers) repositoryRoutes() {
 		s.policyChanged(ctx, p, "repository removed", "repository", in.ID)
 		return nil
 	})
+}
+
+func (s *handlers) syncRepositories(ctx context.Context, p *dashboard.Principal, in action.Integration) (out api.SyncedRepositories, err error) {
+	found, err := s.Repositories.RepositoriesOf(ctx, in)
+	if err != nil {
+		return out, err
+	}
+	out.Readable = len(found)
+	if out.Added, err = s.Workspaces.SyncRepositories(ctx, p.Organization, in.ID, found, p.By()); err == nil {
+		s.Log.InfoContext(ctx, "repositories listed", "integration", in.ID, "readable", out.Readable, "added", out.Added, "by", p.By())
+	}
+	return out, err
+}
+
+// listWithin bounds how long the list of an integration's repositories may take after
+// it was connected.
+const listWithin = 2 * time.Minute
+
+// listRepositories adds the repositories of an integration that was connected, in the
+// background.
+func (s *handlers) listRepositories(ctx context.Context, p *dashboard.Principal, in action.Integration) {
+	if in.Owner() != "" || s.Repositories.RepositoryHost(&in) == "" {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), listWithin)
+	go func() {
+		defer stop()
+		if _, err := s.syncRepositories(ctx, p, in); err != nil {
+			s.Log.WarnContext(ctx, "repositories could not be listed; list them with: sallyport repository sync", "integration", in.ID, "error", err)
+		}
+	}()
 }
 
 // organizationIntegration resolves a reference to an integration that everybody in the

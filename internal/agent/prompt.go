@@ -161,6 +161,31 @@ func (p *prompt) automationSection() {
 	)
 }
 
+// workspacePrompt tells which repositories the session works on; empty without a
+// workspace.
+func workspacePrompt(s *action.Session) string {
+	if s.Workspace == "" {
+		return ""
+	}
+	var p prompt
+	p.section("The workspace")
+	if len(s.Repositories) == 0 {
+		p.write("This workspace has no repository: work in an empty folder.")
+	}
+	for i := range s.Repositories {
+		r := &s.Repositories[i]
+		line := "- `" + r.Host + "/" + r.Path + "` in the folder `" + r.In() + "`"
+		if r.Branch != "" {
+			line += ", branch `" + r.Branch + "`"
+		}
+		if r.BaseCommit != "" {
+			line += ", from commit `" + r.BaseCommit + "`"
+		}
+		p.write(line)
+	}
+	return "\n" + p.text.String()
+}
+
 // SessionPrompt returns the system prompt of a session: its own prompt, if it
 // has one and t is its type, with the mandatory part; otherwise that of the
 // type. own reports which. An empty t is the session's type.
@@ -169,7 +194,7 @@ func SessionPrompt(s *action.Session, t action.SessionType, has func(tool string
 		t = s.Type
 	}
 	if t != s.Type || strings.TrimSpace(s.Prompt) == "" {
-		return Prompt(t, has), false
+		return Prompt(t, has) + workspacePrompt(s), false
 	}
 	text = strings.TrimSpace(s.Prompt) + "\n"
 	if more := strings.TrimSpace(MandatoryPrompt(t, has)); more != "" {

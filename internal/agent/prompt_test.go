@@ -82,3 +82,20 @@ func TestPromptOfEachType(t *testing.T) {
 		t.Error("coding has something mandatory")
 	}
 }
+
+// The prompt names the repositories of the session.
+func TestPromptOfWorkspace(t *testing.T) {
+	s := action.Session{Type: action.TypeCoding, Workspace: "w", Repositories: []action.SessionRepository{
+		{WorkspaceRepository: action.WorkspaceRepository{Host: "github.com", Path: "acme/shop", Branch: "next"}, BaseCommit: "abc"},
+		{WorkspaceRepository: action.WorkspaceRepository{Host: "github.com", Path: "acme/infra", Folder: "deploy"}},
+	}}
+	text, own := SessionPrompt(&s, "", func(string) bool { return true })
+	want := "\n# The workspace\n\n- `github.com/acme/shop` in the folder `shop`, branch `next`, from commit `abc`\n- `github.com/acme/infra` in the folder `deploy`\n"
+	if own || !strings.HasSuffix(text, want) {
+		t.Errorf("the prompt ends with %q", text[max(0, len(text)-300):])
+	}
+	s.Repositories = nil
+	if text, _ := SessionPrompt(&s, "", func(string) bool { return true }); !strings.Contains(text, "no repository") {
+		t.Errorf("without repositories: %q", text[max(0, len(text)-300):])
+	}
+}
