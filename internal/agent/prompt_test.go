@@ -89,13 +89,13 @@ func TestPromptOfWorkspace(t *testing.T) {
 		{WorkspaceRepository: action.WorkspaceRepository{Host: "github.com", Path: "acme/shop", Branch: "next"}, BaseCommit: "abc"},
 		{WorkspaceRepository: action.WorkspaceRepository{Host: "github.com", Path: "acme/infra", Folder: "deploy"}},
 	}}
-	text, own := SessionPrompt(&s, "", func(string) bool { return true })
+	text, own := agent.SessionPrompt(&s, "", func(string) bool { return true })
 	want := "\n# The workspace\n\n- `github.com/acme/shop` in the folder `shop`, branch `next`, from commit `abc`\n- `github.com/acme/infra` in the folder `deploy`\n"
 	if own || !strings.HasSuffix(text, want) {
 		t.Errorf("the prompt ends with %q", text[max(0, len(text)-300):])
 	}
 	s.Repositories = nil
-	if text, _ := SessionPrompt(&s, "", func(string) bool { return true }); !strings.Contains(text, "no repository") {
+	if text, _ := agent.SessionPrompt(&s, "", func(string) bool { return true }); !strings.Contains(text, "no repository") {
 		t.Errorf("without repositories: %q", text[max(0, len(text)-300):])
 	}
 }
