@@ -237,7 +237,7 @@ type DeleteQuotaInput struct {
 // ListPolicyEventsInput is the input of [ListPolicyEvents].
 type ListPolicyEventsInput struct {
 	Paging
-	Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,env_request,quota,settings,review,connector,integration,provider_app,connections,master_key,automation,trigger,schedule,run_endpoint,run,delivery,person,notify" kong:"enum='${event_kinds},',default='',help='Filter by kind of change: ${event_kinds}.'"`
+	Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,env_request,quota,settings,review,connector,integration,provider_app,connections,master_key,automation,trigger,schedule,run_endpoint,run,delivery,person,notify,workspace,repository,variable" kong:"enum='${event_kinds},',default='',help='Filter by kind of change: ${event_kinds}.'"`
 	Subject string `query:"subject" doc:"What changed, by type of event." kong:"help='Filter by key, by group and provider, or by ID, as --json prints them.'"`
 	By      string `query:"by" doc:"ID of the author." kong:"-"`
 	From    string `query:"from" doc:"Start time or day." example:"2026-01-02T15:04:05Z" kong:"-"`

@@ -42,7 +42,7 @@ var mayUse = map[string]string{
 	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses, "GET /inbox/{id}/grant": bosses,
 	"GET /inbox/more": people, "GET /inbox/cards": people, "GET /inbox/count": people, "GET /inbox/waiters": people,
 	"GET /activity": people, "GET /invocations/{id}": people, "GET /overview": people, "GET /api/v1/statistics": people,
-	"GET /policy": people, "GET /grants": people, "GET /sessions": people, "GET /people": people, "GET /models": people,
+	"GET /policy": people, "GET /grants": people, "GET /sessions": people, "GET /people": people, "GET /models": people, "GET /workspaces": people, "GET /workspaces/{id}": people,
 	"GET /connectors": people, "GET /connectors/{id}": people, "GET /connectors/new": bosses, "GET /secrets": people, "GET /integrations": people, "GET /integrations/{provider}": people, "GET /settings/{rest...}": people, "GET /settings": people,
 	"GET /policy/actions": people, "GET /policy/answer": people, "GET /policy/removed": people, "GET /audit": people,
 

@@ -227,6 +227,8 @@ func roleTable() map[string]api.Access {
 		"GET /sessions/{id}/evidence": api.Member,
 		"GET /env-requests/{id}":      api.Member,
 		"GET /models":                 api.Member,
+		"GET /workspaces":             api.Member,
+		"GET /workspaces/{id}":        api.Member,
 		"GET /people":                 api.Member,
 		"GET /settings":               api.Member,
 		"GET /settings/{rest...}":     api.Member,

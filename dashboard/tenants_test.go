@@ -81,7 +81,7 @@ func (h *house) fill() (invocation string) {
 // there is the request of a route about something that fill gave.
 func there(pattern, invocation, key string) (method, path string) {
 	ids := strings.NewReplacer(
-		" /events/{id}", " /events/event-1", " /automations/{id}", " /automations/nightly", "{rest...}", "connectors/c1", "providers/{id}", "providers/github", "triggers/{id}", "triggers/trigger-1", "schedules/{id}", "schedules/schedule-1", "inbound-events/{id}", "inbound-events/event-1",
+		" /events/{id}", " /events/event-1", " /workspaces/{id}", " /workspaces/workspace-1", " /automations/{id}", " /automations/nightly", "{rest...}", "connectors/c1", "providers/{id}", "providers/github", "triggers/{id}", "triggers/trigger-1", "schedules/{id}", "schedules/schedule-1", "inbound-events/{id}", "inbound-events/event-1",
 		"deliveries/{id}", "deliveries/delivery-1", "runs/{id}/renew", "runs/run-1/renew", "runs/{id}/finish", "runs/run-1/finish", "runs/{id}", "runs/run-9", "outbox/{id}", "outbox/parcel-1",
 		"workspaces/{workspace}", "workspaces/workspace-1", "repositories/{id}", "repositories/repository-1", "variables/{name}", "variables/REPORT?workspace=workspace-1", "{tool}", "save_env_files",
 		"env-requests/{id}", "env-requests/env-1", "{upload}", uploadID, "{name}", "report.txt",

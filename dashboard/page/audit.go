@@ -125,6 +125,9 @@ func eventKinds() []eventKind {
 		{action.EventDelivery, "Delivery", "deliveries"},
 		{action.EventPerson, "Person", "people"},
 		{action.EventNotify, "Notifications", "notifications"},
+		{action.EventWorkspace, "Workspace", "workspaces"},
+		{action.EventRepository, "Repository", "repositories"},
+		{action.EventVariable, "Variable", "variables"},
 	}
 }
 

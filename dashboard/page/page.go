@@ -112,7 +112,7 @@ func pageAreas() map[string]string {
 		"policy": "connections policy", "grants": "policy", "audit": "audit", "sessions": "sessions", "people": "people",
 		"automations": "automations", "automation": "automations", "triggers": "automations", "trigger": "automations", "trigger_new": "automations",
 		"schedules": "automations", "runs": "automations", "run": "automations", "events": "automations", "event": "automations", "deliveries": "automations", "delivery": "automations",
-		"models": "", "settings": "settings", "login": "login", "error": "",
+		"workspaces": "workspaces", "workspace": "workspaces", "models": "", "settings": "settings", "login": "login", "error": "",
 	}
 }
 
@@ -227,6 +227,9 @@ func (p *pages) mount(mux *http.ServeMux) {
 		"GET /events/{id}/context": (*pageRequest).eventContext,
 		"GET /deliveries":          (*pageRequest).deliveriesPage,
 		"GET /deliveries/{id}":     (*pageRequest).deliveryPage,
+
+		"GET /workspaces":      (*pageRequest).workspacesPage,
+		"GET /workspaces/{id}": (*pageRequest).workspacePage,
 
 		"GET /models":   (*pageRequest).modelsPage,
 		"GET /people":   (*pageRequest).peoplePage,

@@ -163,7 +163,7 @@ type navLink struct{ Page, Path, Title string }
 func (p *pages) navigation(me *dashboard.Principal) []navGroup {
 	all := []navGroup{
 		{"", []navLink{{"inbox", "/", "Inbox"}, {"activity", "/activity", "Activity"}, {"overview", "/overview", "Overview"}}},
-		{"Connect", []navLink{{"connectors", "/connectors", "Connectors"}, {"integrations", "/integrations", "Integrations"}, {"secrets", "/secrets", "Secrets"}}},
+		{"Connect", []navLink{{"connectors", "/connectors", "Connectors"}, {"integrations", "/integrations", "Integrations"}, {"secrets", "/secrets", "Secrets"}, {"workspaces", "/workspaces", "Workspaces"}}},
 		{"Control", []navLink{{"policy", "/policy", "Policy"}, {"grants", "/grants", "Grants"}, {"sessions", "/sessions", "Sessions"}}},
 		{"Automate", []navLink{
 			{"automations", "/automations", "Automations"},
