@@ -107,11 +107,13 @@ func parseGoogleEntry(raw []byte) (key string, d parsedRecord, cut bool) {
 
 // validInsertID are the IDs that Google Cloud and its agents make; others cannot be quoted
 // in a filter safely.
-var validInsertID = regexp.MustCompile(`^[A-Za-z0-9._~+/=:*-]{1,512}$`)
+var validInsertID = regexp.MustCompile(`^[A-Za-z0-9._~+/=:*-]+$`)
+
+const maxInsertID = 512
 
 func (b *googleCloud) entry(ctx context.Context, text string) (Entry, error) {
 	id, ok := parseRemoteID(text)
-	if !ok || !validInsertID.MatchString(id.key) {
+	if !ok || len(id.key) > maxInsertID || !validInsertID.MatchString(id.key) {
 		return Entry{}, unknownEntry()
 	}
 	page, _, err := b.entries(ctx, b.request(`timestamp = "`+id.time.Format(time.RFC3339Nano)+`"`, `insertId = "`+id.key+`"`))

@@ -23,13 +23,15 @@ type journal struct {
 	service, unit, directory string
 }
 
-var validUnit = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:_.\\@*-]{0,255}$`)
+var validUnit = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:_.\\@*-]*$`)
+
+const maxUnit = 256
 
 func openJournal(name, unit string, q url.Values) (backend, error) {
 	if err := checkOptions(name, q, "directory"); err != nil {
 		return nil, err
 	}
-	if unit != "" && !validUnit.MatchString(unit) {
+	if len(unit) > maxUnit || unit != "" && !validUnit.MatchString(unit) {
 		return nil, fmt.Errorf("the service %q has the unit %q; write journald:NAME.service, or journald: for the whole journal", name, unit)
 	}
 	if _, err := exec.LookPath("journalctl"); err != nil {
