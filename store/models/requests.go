@@ -29,10 +29,11 @@ func (r *requestRow) request() action.ModelRequest {
 	return m
 }
 
-// BeginModelRequest implements llm.Ledger.
+// BeginModelRequest implements llm.Ledger. The row is queued, like that of an allowed
+// read: the first byte of an answer does not wait for the disk. Its end waits for it.
 func (st *Store) BeginModelRequest(ctx context.Context, r *action.ModelRequest) error {
 	row := newRequestRow(r)
-	err := st.db.Write.Do(ctx, &database.Job{SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err := st.db.Write.Enqueue(ctx, &database.Job{Row: row.ID, SingleStatement: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewInsert().Model(row).On("CONFLICT DO NOTHING").Exec(ctx)
 		return err
 	}})
@@ -46,7 +47,7 @@ func (st *Store) BeginModelRequest(ctx context.Context, r *action.ModelRequest) 
 // again.
 func (st *Store) EndModelRequest(ctx context.Context, r *action.ModelRequest) error {
 	row := newRequestRow(r)
-	err := st.db.Write.Do(ctx, &database.Job{InTransaction: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err := st.db.Write.Do(ctx, &database.Job{Row: row.ID, InTransaction: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.RowsAffected(tx.NewUpdate().Model(row).WherePK().Where("ended_at IS NULL").Exec(ctx))
 		if err != nil {
 			return err
