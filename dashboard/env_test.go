@@ -54,6 +54,39 @@ func TestVariablesAreGivenAndTakenOnce(t *testing.T) {
 	}
 }
 
+// TestAnswersAreKept keeps values for the later sessions of a workspace, whose shells
+// get them for the files that the workspace declares.
+func TestAnswersAreKept(t *testing.T) {
+	h := newHouse(t)
+	h.wantsEnv("env-1", action.EnvKey{Key: "A"})
+	h.problem(400, "invalid_field", h.admin, "POST", "/api/v1/env-requests/env-1/answer", `{"values":{"A":"x"},"keep":true}`)
+	h.want(201, h.admin, "POST", "/api/v1/workspaces", `{"name":"shop"}`)
+	var w action.Workspace
+	w, err := h.db.Workspace(t.Context(), org, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.exec("UPDATE sessions SET workspace_id = ? WHERE id = 's1'", w.ID)
+	h.exec("UPDATE workspaces SET env_files = ? WHERE id = ?", `[{"path":".env","keys":[{"key":"A","required":true}]}]`, w.ID)
+	if page := h.signIn("u-ada").get("/env-requests/env-1").body; !strings.Contains(page, `name="keep"`) {
+		t.Error("the page does not offer to keep the values")
+	}
+	const variables = "/api/v1/sessions/s1/variables"
+	if r := h.want(200, h.agent, "POST", variables, ""); !strings.Contains(r.body, `"values":{}`) {
+		t.Errorf("before an answer: %s", r.body)
+	}
+	h.want(200, h.admin, "POST", "/api/v1/env-requests/env-1/answer", fmt.Sprintf(`{"values":{"A":%q},"keep":true}`, secretValue))
+	if r := h.want(200, h.agent, "POST", variables, ""); !strings.Contains(r.body, `"values":{"A":"`+secretValue+`"}`) {
+		t.Errorf("kept: %s", r.body)
+	}
+	h.want(403, h.other, "POST", variables, "")
+	h.want(403, h.owner, "POST", variables, "")
+	seen := h.want(200, h.owner, "GET", "/api/v1/variables?workspace=shop", "").body + h.signIn("u-ada").get("/workspaces/shop").body + h.log.String() + h.rows(org)
+	if !strings.Contains(seen, ".env") || strings.Contains(seen, "CANARY") {
+		t.Errorf("the value is seen, or its file is not: %s", seen)
+	}
+}
+
 // A refusal is news until something was taken after it, or asked for again;
 // nobody waits for what has expired.
 func TestAPullTellsNoOldNews(t *testing.T) {

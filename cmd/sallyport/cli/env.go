@@ -269,6 +269,7 @@ type envAnswer struct {
 	envRequestRef
 	Name   string `arg:"" optional:"" help:"Variable whose value is on standard input (default: the only one requested)."`
 	Values string `env:"-" placeholder:"FILE|-" help:"JSON object of values, {\"NAME\": \"value\"}, in a file or - for standard input."`
+	Keep   bool   `help:"Keep the values as variables of the session's workspace, for its later sessions."`
 }
 
 // Run shows the request before it reads values. Values are not arguments
@@ -300,7 +301,7 @@ func (c *envAnswer) Run(ctx context.Context, std *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	in := api.ByIDWith[api.EnvAnswer]{ByID: api.ByID{ID: c.ID}, Body: api.EnvAnswer{Values: values}}
+	in := api.ByIDWith[api.EnvAnswer]{ByID: api.ByID{ID: c.ID}, Body: api.EnvAnswer{Values: values, Keep: c.Keep}}
 	return perform(ctx, &c.clientFlags, std, api.AnswerEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
 		printLine(w, fmt.Sprintf("sent %s to session %s; its sandbox can fetch them once with sallyport env pull; they are deleted %s",
 			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, relativeTime(&r.ExpiresAt)))

@@ -7,9 +7,9 @@
   // Field names have the prefix v., so that a name chosen by an agent cannot shadow a
   // property of the form.
   forms.env = async (fields, form) => {
-    const values = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name.slice(2), value.replace(/\r\n/g, "\n")]));
+    const { keep, ...given } = fields, values = Object.fromEntries(Object.entries(given).map(([name, value]) => [name.slice(2), value.replace(/\r\n/g, "\n")]));
     try {
-      await call("POST", path(form, "answer"), { values });
+      await call("POST", path(form, "answer"), keep ? { values, keep: true } : { values });
     } catch (e) {
       e.field = (e.field || "").replace(/^\/values\//, "/v.");
       throw e;
