@@ -87,7 +87,7 @@ func checkSecret(ctx context.Context, tx bun.Tx, organization string, p *action.
 		if u, err := url.Parse(p.URL); err == nil {
 			to = u.Host
 		}
-		return action.NewError("provider_secret_host", p.Secret, cmp.Or(hosts[0], "no host"), to, p.Secret, to).WithField("/secret")
+		return action.NewError("provider_secret_host", p.Secret, cmp.Or(hosts[0], "no host"), to).WithField("/secret")
 	}
 	return nil
 }
