@@ -177,10 +177,6 @@ func (s *handlers) sessionVariables(ctx context.Context, p *dashboard.Principal,
 		return out, err
 	}
 	out.EnvFiles = list(w.EnvFiles)
-	variables, err := s.Workspaces.ListVariables(ctx, session.Organization, w.ID)
-	if err != nil {
-		return out, err
-	}
 	sealed, err := s.Workspaces.SealedVariables(ctx, session.Organization, w.ID)
 	if err != nil {
 		return out, err
@@ -188,8 +184,7 @@ func (s *handlers) sessionVariables(ctx context.Context, p *dashboard.Principal,
 	var given []string
 	for i := range sealed {
 		v := &sealed[i]
-		declared := slices.IndexFunc(variables, func(d action.Variable) bool { return d.Name == v.Name && len(d.Files) > 0 })
-		if declared < 0 {
+		if len(v.Files) == 0 {
 			continue
 		}
 		plain, err := s.Vault.Open(action.VariableRef(v.Organization, v.Variable.Workspace, v.Name), v.Sealed)

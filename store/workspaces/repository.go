@@ -147,7 +147,6 @@ func (st *Store) ListRepositories(ctx context.Context, f action.RepositoryFilter
 		}
 		return q
 	}
-	var rows []RepositoryRow
 	page, err := database.ListQuery[RepositoryRow, RepositoryRow]{
 		Cursor: f.Cursor, Limit: f.Limit, All: match(st.db.Read.NewSelect().Table("repositories")),
 		Rows: func(after database.Cursor, limit int) *bun.SelectQuery {
@@ -162,9 +161,8 @@ func (st *Store) ListRepositories(ctx context.Context, f action.RepositoryFilter
 	if err != nil {
 		return out, err
 	}
-	rows = page.Items
-	err = st.describe(ctx, f.Organization, rows)
-	out.Items = database.Values(rows, func(r *RepositoryRow) action.Repository { return r.Repository })
+	err = st.describe(ctx, f.Organization, page.Items)
+	out.Items = database.Values(page.Items, func(r *RepositoryRow) action.Repository { return r.Repository })
 	return out, err
 }
 

@@ -82,9 +82,11 @@ func (st *Store) PutVariablesIn(ctx context.Context, tx bun.Tx, list []action.Se
 // of the organization.
 func (st *Store) ListVariables(ctx context.Context, organization, workspace string) ([]action.Variable, error) {
 	list, err := st.SealedVariables(ctx, organization, workspace)
-	if err != nil {
-		return nil, err
-	}
+	return database.Values(list, func(s *action.SealedVariable) action.Variable { return s.Variable }), err
+}
+
+// SealedVariables is [Store.ListVariables] with the encrypted values.
+func (st *Store) SealedVariables(ctx context.Context, organization, workspace string) ([]action.SealedVariable, error) {
 	var files []envfile.File
 	if workspace != "" {
 		w, err := readWorkspace(ctx, st.db.Read, organization, workspace)
@@ -93,20 +95,6 @@ func (st *Store) ListVariables(ctx context.Context, organization, workspace stri
 		}
 		files = declaredFiles(w.EnvFiles)
 	}
-	return database.Values(list, func(s *action.SealedVariable) action.Variable {
-		v := s.Variable
-		v.Files = []string{}
-		for i := range files {
-			if slices.ContainsFunc(files[i].Keys, func(k envfile.Key) bool { return k.Key == v.Name }) {
-				v.Files = append(v.Files, files[i].Name())
-			}
-		}
-		return v
-	}), nil
-}
-
-// SealedVariables is [Store.ListVariables] with the encrypted values and without files.
-func (st *Store) SealedVariables(ctx context.Context, organization, workspace string) ([]action.SealedVariable, error) {
 	rows, err := database.List[VariableRow](ctx, database.RowsOf[VariableRow](st.db.Read, organization).
 		Where("workspace_id IN ('', ?)", workspace).Order("name", "workspace_id"))
 	if err != nil {
@@ -115,6 +103,12 @@ func (st *Store) SealedVariables(ctx context.Context, organization, workspace st
 	var list []action.SealedVariable
 	for i := range rows {
 		v := action.SealedVariable{Variable: rows[i].Variable, Sealed: rows[i].Sealed}
+		v.Files = []string{}
+		for j := range files {
+			if slices.ContainsFunc(files[j].Keys, func(k envfile.Key) bool { return k.Key == v.Name }) {
+				v.Files = append(v.Files, files[j].Name())
+			}
+		}
 		if n := len(list); n > 0 && list[n-1].Name == v.Name { // the workspace's own follows
 			list[n-1] = v
 			continue

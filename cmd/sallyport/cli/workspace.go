@@ -74,11 +74,11 @@ func (c *variableSet) Run(ctx context.Context, std *command.Streams) (err error)
 	}
 	in := api.ByVariableWith[api.NewVariable]{ByVariable: c.ByVariable, Body: c.NewVariable}
 	return perform(ctx, &c.clientFlags, std, api.PutVariable, in, func(w io.Writer, v *action.Variable) {
-		for_ := "all workspaces"
+		scope := "all workspaces"
 		if c.Workspace != "" {
-			for_ = "workspace " + c.Workspace
+			scope = "workspace " + c.Workspace
 		}
-		printLine(w, fmt.Sprintf("variable %s is set for %s (version %d); it cannot be read back, and agents of the workspace can read it", v.Name, for_, v.Version))
+		printLine(w, fmt.Sprintf("variable %s is set for %s (version %d); it cannot be read back, and agents of the workspace can read it", v.Name, scope, v.Version))
 	})
 }
 
